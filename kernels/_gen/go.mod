@@ -1,0 +1,3 @@
+module gguf-forge/kernels/_gen
+
+go 1.26.0
