@@ -24,7 +24,6 @@ type memory struct {
 	sha256 string
 	failAt int64 // reads that touch this byte fail; -1: none
 	read   atomic.Int64
-	live   *atomic.Int64
 }
 
 func (m *memory) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {

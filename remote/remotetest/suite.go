@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"sync"
@@ -214,6 +213,6 @@ func readAt(t *testing.T, s remote.Source, data []byte, off, n int64) {
 		return
 	}
 	if !bytes.Equal(p, data[off:off+n]) {
-		t.Error(fmt.Sprintf("bytes %d+%d are wrong", off, n))
+		t.Errorf("bytes %d+%d are wrong", off, n)
 	}
 }
