@@ -58,8 +58,7 @@ func (c Choice) Target() gguf.TensorInfo {
 // source shards); the result has the same order, without pruned layers. im may be nil; it is filtered already.
 //
 // The errors are all problems found, each naming its tensor and reason; with any of them the choices are
-// good for display only. The rules are those of August 2026; see docs of the file types' mixtures in
-// "gguf-and-quantization", section 4.
+// good for display only. The rules are the reference's of August 2026 ("gguf-and-quantization", section 4).
 func (o Options) Choose(meta *gguf.Metadata, tensors []gguf.TensorInfo, im *Imatrix) ([]Choice, []error) {
 	var problems []error
 	overrides, errs := compileOverrides(o.Overrides)

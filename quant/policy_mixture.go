@@ -54,13 +54,11 @@ func (o Options) facts(meta *gguf.Metadata) modelFacts {
 	if arch == "clip" { // no language model: the reference reads none of the numbers below
 		return modelFacts{noHeads: true}
 	}
-	number := func(suffix string, missing uint64) uint64 { return o.number(meta, arch+"."+suffix, missing) }
-
-	heads := number("attention.head_count", 0)
-	keyHeads := number("attention.head_count_kv", heads)
+	heads := o.perLayer(meta, arch+".attention.head_count", 0)
+	keyHeads := o.perLayer(meta, arch+".attention.head_count_kv", heads)
 	f := modelFacts{
-		blocks:             int(min(number("block_count", 0), 1<<30)),
-		experts:            int(min(number("expert_count", 0), 1<<30)),
+		blocks:             int(min(o.number(meta, arch+".block_count", 0), 1<<30)),
+		experts:            int(min(o.number(meta, arch+".expert_count", 0), 1<<30)),
 		falcon:             arch == "falcon",
 		feedForwardExperts: arch == "bailingmoe3",
 	}
@@ -71,16 +69,9 @@ func (o Options) facts(meta *gguf.Metadata) modelFacts {
 	return f
 }
 
-// number reads an integer, or the first element of an array, as the reference's model loader does: values given on the
-// command line replace single integers, not arrays.
+// number reads an integer of the metadata as the reference's model loader does: a value given on the command line
+// stands for one in the file, whether there is one or not.
 func (o Options) number(meta *gguf.Metadata, key string, missing uint64) uint64 {
-	v, ok := meta.Get(key)
-	if ok && v.Type == gguf.Array {
-		if list, ok := v.Ints(); ok && len(list) > 0 && list[0] >= 0 {
-			return uint64(list[0])
-		}
-		return missing
-	}
 	n := meta.Uint(key, missing)
 	for _, v := range o.MetadataValues {
 		if given, ok := v.Value.Uint(); ok && v.Key == key && v.Value.Type == gguf.Uint32 {
@@ -88,6 +79,22 @@ func (o Options) number(meta *gguf.Metadata, key string, missing uint64) uint64 
 		}
 	}
 	return n
+}
+
+// perLayer reads a number that may be an array with a value for each layer, and returns that of the first. A value given on
+// the command line replaces a single number in the file, but neither an array nor a missing number.
+func (o Options) perLayer(meta *gguf.Metadata, key string, missing uint64) uint64 {
+	v, ok := meta.Get(key)
+	if !ok {
+		return missing
+	}
+	if v.Type != gguf.Array {
+		return o.number(meta, key, missing)
+	}
+	if list, ok := v.Ints(); ok && len(list) > 0 && list[0] >= 0 {
+		return uint64(list[0])
+	}
+	return missing
 }
 
 // choose returns the type of a tensor by the rules of the file type. Each group of rules that applies decides alone.
