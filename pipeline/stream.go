@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -22,7 +23,7 @@ type StreamOptions struct {
 	Length   int64          // 0: to the end
 	Memory   int64          // budget for source bytes and output in flight; 0: DefaultMemory
 	Threads  int            // workers; 0: one per CPU
-	Fetches  int            // ranges in flight; 0: 4
+	Fetches  int            // ranges in flight; 0: 8
 	Progress func(Progress) // called from one goroutine after every write
 	Manifest *Manifest      // collects the hashes of a lock
 }
@@ -85,7 +86,7 @@ type stream struct {
 	written  int64
 	budget   *semaphore.Weighted
 	total    int64 // of the budget
-	fetch    int64 // bytes of a batch's reads
+	fetch    int64 // bytes of a batch, read and written
 	slab     int64 // bytes of a slab
 	ordered  chan *batch
 	jobs     chan *unit
@@ -115,9 +116,9 @@ type batch struct {
 	units   []*unit
 	reads   []Range
 	in      [][]byte // of reads
-	cost    int64
-	buf     []byte // behind in
-	outputs []byte // behind the units' dst
+	cost    int64    // of the budget: source bytes and output
+	buf     []byte   // behind in
+	outputs []byte   // behind the units' dst
 	err     error
 	fetched chan struct{}
 }
@@ -125,7 +126,7 @@ type batch struct {
 // The sizes of a batch's reads and of a slab: large enough to hide a round trip, small enough for several in a budget.
 const (
 	minFetch = 256 << 10
-	maxFetch = 16 << 20
+	maxFetch = 8 << 20
 	maxSlab  = 1 << 20
 )
 
@@ -137,13 +138,15 @@ func newStream(a *Artifact, w io.Writer, opt StreamOptions) *stream {
 		opt.Threads = runtime.GOMAXPROCS(0)
 	}
 	if opt.Fetches <= 0 {
-		opt.Fetches = 4
+		opt.Fetches = 8
 	}
 	s := &stream{
 		a: a, opt: opt, end: opt.Offset + opt.Length, pos: opt.Offset, hash: sha256.New(),
 		budget: semaphore.NewWeighted(opt.Memory), total: opt.Memory,
-		fetch:    min(max(opt.Memory/12, minFetch), maxFetch),
-		ordered:  make(chan *batch, 64),
+		fetch: min(max(opt.Memory/12, minFetch), maxFetch),
+		// More batches than that in flight would only take memory: every read and every worker has one, and there are
+		// some to spare.
+		ordered:  make(chan *batch, opt.Fetches+opt.Threads),
 		jobs:     make(chan *unit),
 		fetching: make(chan struct{}, opt.Fetches),
 	}
@@ -184,30 +187,25 @@ func (s *stream) plan(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		select {
-		case s.fetching <- struct{}{}:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
 		reads.Go(func() { s.read(ctx, b) })
 	}
 	return nil
 }
 
-// batches yields the slabs of the stream in groups of about s.fetch source bytes.
+// batches yields the slabs of the stream in groups of about s.fetch bytes read or written.
 func (s *stream) batches(yield func(*batch) bool) {
-	b, size := new(batch), int64(0)
+	b := new(batch)
 	for sl := range s.a.slabs(s.opt.Offset, s.end, s.slab) {
 		ranges := s.a.tensors[sl.tensor].Needs(sl.lo, sl.hi)
-		var n int64
+		n := sl.size
 		for _, r := range ranges {
 			n += r.Len
 		}
-		if n = max(n, sl.size); size > 0 && size+n > s.fetch {
+		if b.cost > 0 && b.cost+n > s.fetch {
 			if !yield(s.finish(b)) {
 				return
 			}
-			b, size = new(batch), 0
+			b = new(batch)
 		}
 		u := &unit{slab: sl, done: make(chan struct{})}
 		for _, r := range s.sources.withGaps(ranges) {
@@ -216,7 +214,7 @@ func (s *stream) batches(yield func(*batch) bool) {
 		// Gaps are read for the source's hash only; the slab does not see them.
 		u.needs = u.needs[len(u.needs)-len(ranges):]
 		b.units = append(b.units, u)
-		size += n
+		b.cost += sl.size
 	}
 	for _, r := range s.sources.tails() {
 		b.add(r)
@@ -226,26 +224,27 @@ func (s *stream) batches(yield func(*batch) bool) {
 	}
 }
 
-// add notes that r must be read and says where; neighbouring ranges become one read.
+// coalesceGap is how many bytes are read in vain to save a request: at 10 MB/s they take about as long as its share of a
+// round trip. Padding between tensors and single rows that a pruned head leaves out are such gaps.
+const coalesceGap = 16 << 10
+
+// add notes that r must be read and says where; ranges that are neighbours, or nearly so, become one read.
 func (b *batch) add(r Range) need {
-	last := len(b.reads) - 1
-	if last >= 0 && b.reads[last].Source == r.Source && b.reads[last].Off+b.reads[last].Len == r.Off {
-		from := b.reads[last].Len
-		b.reads[last].Len += r.Len
-		return need{last, from, from + r.Len}
+	if last := len(b.reads) - 1; last >= 0 && b.reads[last].Source == r.Source {
+		from := r.Off - b.reads[last].Off
+		if gap := from - b.reads[last].Len; gap >= 0 && gap <= coalesceGap {
+			b.reads[last].Len = from + r.Len
+			b.cost += gap + r.Len
+			return need{last, from, from + r.Len}
+		}
 	}
+	b.cost += r.Len
 	b.reads = append(b.reads, r)
-	return need{last + 1, 0, r.Len}
+	return need{len(b.reads) - 1, 0, r.Len}
 }
 
-// finish computes what the batch costs of the budget: its source bytes and its output.
+// finish makes a batch ready for the stages.
 func (s *stream) finish(b *batch) *batch {
-	for _, r := range b.reads {
-		b.cost += r.Len
-	}
-	for _, u := range b.units {
-		b.cost += u.size
-	}
 	b.cost = min(b.cost, s.total)
 	b.fetched = make(chan struct{})
 	return b
@@ -253,7 +252,6 @@ func (s *stream) finish(b *batch) *batch {
 
 // read fetches the source bytes of b and hands its units to the workers.
 func (s *stream) read(ctx context.Context, b *batch) {
-	defer func() { <-s.fetching }()
 	defer close(b.fetched)
 	var in, out int64
 	for _, r := range b.reads {
@@ -263,17 +261,10 @@ func (s *stream) read(ctx context.Context, b *batch) {
 		out += u.size
 	}
 	b.buf, b.outputs = s.buffers.get(in), s.buffers.get(out)
-	rest := b.buf
-	for _, r := range b.reads {
-		p := rest[:r.Len]
-		rest = rest[r.Len:]
-		if _, err := r.Source.ReadAt(ctx, p, r.Off); err != nil {
-			b.err = err
-			return
-		}
-		b.in = append(b.in, p)
+	if b.err = s.fetchAll(ctx, b); b.err != nil {
+		return
 	}
-	rest = b.outputs
+	rest := b.outputs
 	for _, u := range b.units {
 		u.dst, rest = rest[:u.size:u.size], rest[u.size:]
 		for _, n := range u.needs {
@@ -286,6 +277,28 @@ func (s *stream) read(ctx context.Context, b *batch) {
 			return
 		}
 	}
+}
+
+// fetchAll reads all ranges of b into its buffer, several at once.
+func (s *stream) fetchAll(ctx context.Context, b *batch) error {
+	g, ctx := errgroup.WithContext(ctx)
+	rest := b.buf
+	for _, r := range b.reads {
+		p := rest[:r.Len:r.Len]
+		rest = rest[r.Len:]
+		b.in = append(b.in, p)
+		select {
+		case s.fetching <- struct{}{}:
+		case <-ctx.Done():
+			return cmp.Or(g.Wait(), ctx.Err())
+		}
+		g.Go(func() error {
+			defer func() { <-s.fetching }()
+			_, err := r.Source.ReadAt(ctx, p, r.Off)
+			return err
+		})
+	}
+	return g.Wait()
 }
 
 // work computes slabs until there are no more.
