@@ -95,9 +95,15 @@ type stream struct {
 	sources  tracks
 }
 
+// verbatim is a tensor whose rows are the bytes of their only range: nothing is computed, and nothing need be copied.
+type verbatim interface {
+	Check(lo, hi int64, in []byte) error // of the rows, as Rows would
+}
+
 // unit is a slab on its way from source bytes to output.
 type unit struct {
 	slab
+	same  verbatim // nil: rows are computed into dst
 	dst   []byte
 	needs []need
 	in    [][]byte // the bytes of needs
@@ -207,32 +213,44 @@ func (s *stream) batches(yield func(*batch) bool) {
 			}
 			b = new(batch)
 		}
+		// Rows of one matrix are near each other on purpose; what lies between two tensors is needed elsewhere, unless it
+		// is padding.
+		gap := int64(paddingGap)
+		if n := len(b.units); n > 0 && b.units[n-1].tensor == sl.tensor {
+			gap = coalesceGap
+		}
 		u := &unit{slab: sl, done: make(chan struct{})}
 		for _, r := range s.sources.withGaps(ranges) {
-			u.needs = append(u.needs, b.add(r))
+			u.needs = append(u.needs, b.add(r, gap))
+			gap = coalesceGap
 		}
 		// Gaps are read for the source's hash only; the slab does not see them.
 		u.needs = u.needs[len(u.needs)-len(ranges):]
+		if u.same, _ = s.a.tensors[sl.tensor].(verbatim); u.same == nil {
+			b.cost += sl.size
+		}
 		b.units = append(b.units, u)
-		b.cost += sl.size
 	}
 	for _, r := range s.sources.tails() {
-		b.add(r)
+		b.add(r, 0)
 	}
 	if len(b.units) > 0 || len(b.reads) > 0 {
 		yield(s.finish(b))
 	}
 }
 
-// coalesceGap is how many bytes are read in vain to save a request: at 10 MB/s they take about as long as its share of a
-// round trip. Padding between tensors and single rows that a pruned head leaves out are such gaps.
-const coalesceGap = 16 << 10
+// How many bytes are read in vain to save a request. Between the rows of a pruned head it is what takes about as long, at
+// 10 MB/s, as a request's share of a round trip; between tensors it is padding.
+const (
+	coalesceGap = 16 << 10
+	paddingGap  = 64
+)
 
-// add notes that r must be read and says where; ranges that are neighbours, or nearly so, become one read.
-func (b *batch) add(r Range) need {
+// add notes that r must be read and says where; ranges with at most so many bytes between them become one read.
+func (b *batch) add(r Range, most int64) need {
 	if last := len(b.reads) - 1; last >= 0 && b.reads[last].Source == r.Source {
 		from := r.Off - b.reads[last].Off
-		if gap := from - b.reads[last].Len; gap >= 0 && gap <= coalesceGap {
+		if gap := from - b.reads[last].Len; gap >= 0 && gap <= most {
 			b.reads[last].Len = from + r.Len
 			b.cost += gap + r.Len
 			return need{last, from, from + r.Len}
@@ -258,7 +276,9 @@ func (s *stream) read(ctx context.Context, b *batch) {
 		in += r.Len
 	}
 	for _, u := range b.units {
-		out += u.size
+		if u.same == nil {
+			out += u.size
+		}
 	}
 	b.buf, b.outputs = s.buffers.get(in), s.buffers.get(out)
 	if b.err = s.fetchAll(ctx, b); b.err != nil {
@@ -266,9 +286,13 @@ func (s *stream) read(ctx context.Context, b *batch) {
 	}
 	rest := b.outputs
 	for _, u := range b.units {
-		u.dst, rest = rest[:u.size:u.size], rest[u.size:]
 		for _, n := range u.needs {
 			u.in = append(u.in, b.in[n.read][n.from:n.to])
+		}
+		if u.same != nil {
+			u.dst = u.in[0]
+		} else {
+			u.dst, rest = rest[:u.size:u.size], rest[u.size:]
 		}
 		select {
 		case s.jobs <- u:
@@ -304,7 +328,11 @@ func (s *stream) fetchAll(ctx context.Context, b *batch) error {
 // work computes slabs until there are no more.
 func (s *stream) work() {
 	for u := range s.jobs {
-		u.err = s.a.tensors[u.tensor].Rows(u.dst, u.lo, u.hi, u.in)
+		if u.same != nil {
+			u.err = u.same.Check(u.lo, u.hi, u.dst)
+		} else {
+			u.err = s.a.tensors[u.tensor].Rows(u.dst, u.lo, u.hi, u.in)
+		}
 		close(u.done)
 	}
 }

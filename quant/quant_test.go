@@ -563,3 +563,38 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// Every infinity and NaN is found and named wherever it stands; the largest numbers are none.
+func TestValidateFindsEveryBadNumber(t *testing.T) {
+	for _, c := range []struct {
+		typ       gguf.Type
+		size      int
+		good, bad []uint32
+	}{
+		{gguf.F16, 2, []uint32{0, 0x8000, 0x7BFF, 0xFBFF, 0x03FF}, []uint32{0x7C00, 0xFC00, 0x7E01, 0xFFFF}},
+		{gguf.BF16, 2, []uint32{0, 0x8000, 0x7F7F, 0xFF7F, 0x007F}, []uint32{0x7F80, 0xFF80, 0x7FC1, 0xFFFF}},
+		{gguf.F32, 4, []uint32{0, 0x80000000, 0x7F7FFFFF, 0xFF7FFFFF, 0x007FFFFF}, []uint32{0x7F800000, 0xFF800000, 0x7FC00001, 0xFFFFFFFF}},
+	} {
+		put := func(data []byte, i int, v uint32) {
+			for k := range c.size {
+				data[i*c.size+k] = byte(v >> (8 * k))
+			}
+		}
+		for n := range 50 {
+			data := make([]byte, n*c.size)
+			for i := range n {
+				put(data, i, c.good[i%len(c.good)])
+			}
+			if err := Validate(c.typ, data); err != nil {
+				t.Fatalf("%d finite values: %v", n, err)
+			}
+			for i := range n {
+				put(data, i, c.bad[i%len(c.bad)])
+				if err := Validate(c.typ, data); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("value %d is", i)) {
+					t.Fatalf("%v, value %d of %d: %v", c.typ, i, n, err)
+				}
+				put(data, i, 0)
+			}
+		}
+	}
+}

@@ -52,10 +52,11 @@ func Validate(t gguf.Type, data []byte) error {
 	if int64(len(data))%size != 0 {
 		return fault.New(fault.BadInput, "%v: %d bytes are not whole blocks of %d", t, len(data), size)
 	}
+	clean := exponents[t].clean(data)
 	step := int(size)
 	switch t {
 	case gguf.F32:
-		for i := 0; i < len(data); i += 4 {
+		for i := clean; i < len(data); i += 4 {
 			if v := math.Float32frombits(binary.LittleEndian.Uint32(data[i:])); !finite(float64(v)) {
 				return fault.New(fault.BadInput, "%v: value %d is %v", t, i/4, v)
 			}
@@ -67,13 +68,13 @@ func Validate(t gguf.Type, data []byte) error {
 			}
 		}
 	case gguf.F16:
-		for i := 0; i < len(data); i += 2 {
+		for i := clean; i < len(data); i += 2 {
 			if h := binary.LittleEndian.Uint16(data[i:]); badHalf(h) {
 				return fault.New(fault.BadInput, "%v: value %d is %v", t, i/2, f32(h))
 			}
 		}
 	case gguf.BF16:
-		for i := 0; i < len(data); i += 2 {
+		for i := clean; i < len(data); i += 2 {
 			if b := binary.LittleEndian.Uint16(data[i:]); b&0x7F80 == 0x7F80 {
 				return fault.New(fault.BadInput, "%v: value %d is %v", t, i/2, math.Float32frombits(uint32(b)<<16))
 			}
@@ -111,6 +112,34 @@ func Validate(t gguf.Type, data []byte) error {
 		}
 	}
 	return nil
+}
+
+// exponent finds numbers whose exponent bits are all ones, infinities and NaN, in words of eight bytes: adding the lowest
+// exponent bit to the exponent alone carries into the sign bit just for them, and never beyond it.
+type exponent struct{ mask, lowest uint64 }
+
+var exponents = map[gguf.Type]exponent{
+	gguf.F16:  {0x7C007C007C007C00, 0x0400040004000400},
+	gguf.BF16: {0x7F807F807F807F80, 0x0080008000800080},
+	gguf.F32:  {0x7F8000007F800000, 0x0080000000800000},
+}
+
+// clean returns the length of a prefix of data, a multiple of 32, without such numbers: all there is but for up to 31 bytes, or
+// what comes before the first such number. The zero exponent knows of none.
+func (e exponent) clean(data []byte) int {
+	signs := e.mask + e.lowest // the sign bit of every number
+	n := 0
+	for ; signs != 0 && len(data)-n >= 32; n += 32 {
+		w := data[n : n+32 : n+32]
+		a := binary.LittleEndian.Uint64(w)&e.mask + e.lowest
+		b := binary.LittleEndian.Uint64(w[8:])&e.mask + e.lowest
+		c := binary.LittleEndian.Uint64(w[16:])&e.mask + e.lowest
+		d := binary.LittleEndian.Uint64(w[24:])&e.mask + e.lowest
+		if (a|b|c|d)&signs != 0 {
+			break
+		}
+	}
+	return n
 }
 
 // badHalf reports whether an IEEE half is infinite or NaN.
