@@ -77,7 +77,7 @@ func (c *Client) cached(ctx context.Context, id Identity) (src Source, miss stri
 		blob = filepath.Base(real)
 	}
 	switch {
-	case isSHA256(blob):
+	case IsSHA256(blob):
 		id.SHA256 = blob
 	case isCommit(blob):
 		id.ETag = blob
@@ -125,7 +125,7 @@ func (c *Client) checkCached(ctx context.Context, f *file, blob string) (miss st
 	if size, ok := c.cachedTree(f.id.Repo, f.id.Commit)[f.id.Path]; ok && size != f.id.Size {
 		return "its size is wrong", nil
 	}
-	if !c.checkAll || !isSHA256(blob) && !isCommit(blob) {
+	if !c.checkAll || !IsSHA256(blob) && !isCommit(blob) {
 		return "", nil
 	}
 	all, err := f.Stream(ctx, 0, f.id.Size)
@@ -190,7 +190,7 @@ func (c *Client) cachedList(repo, commit string) ([]Entry, error) {
 		}
 		e := Entry{Path: filepath.ToSlash(rel), Size: info.Size()}
 		if blob := filepath.Base(real); filepath.Base(filepath.Dir(real)) == "blobs" {
-			if isSHA256(blob) {
+			if IsSHA256(blob) {
 				e.SHA256 = blob
 			} else {
 				e.BlobID = blob

@@ -145,7 +145,7 @@ func (c *Client) openHub(ctx context.Context, ref Reference) (Source, error) {
 		return nil, err
 	}
 	id.Size = loc.size
-	if isSHA256(loc.etag) {
+	if IsSHA256(loc.etag) {
 		id.SHA256 = loc.etag
 	} else {
 		id.ETag = loc.etag
@@ -155,7 +155,8 @@ func (c *Client) openHub(ctx context.Context, ref Reference) (Source, error) {
 
 var sha256Pattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-func isSHA256(s string) bool { return sha256Pattern.MatchString(s) }
+// IsSHA256 reports whether s is a SHA-256 as 64 lower-case hex digits.
+func IsSHA256(s string) bool { return sha256Pattern.MatchString(s) }
 
 // openURL opens a file on a plain web server. Size and range support come from a one-byte range: what a HEAD says
 // about either proves nothing.
@@ -243,7 +244,7 @@ func ReadAll(ctx context.Context, s Source, limit int64) ([]byte, error) {
 // the Git blob id.
 func blobDigest(name string, r io.Reader, size int64) (string, error) {
 	sum := sha256.New()
-	if !isSHA256(name) {
+	if !IsSHA256(name) {
 		sum = sha1.New()
 		fmt.Fprintf(sum, "blob %d\x00", size)
 	}
