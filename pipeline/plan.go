@@ -2,21 +2,22 @@ package pipeline
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
+	"gguf-forge/corpus"
 	"gguf-forge/gguf"
 	"gguf-forge/internal/fault"
 	"gguf-forge/quant"
 	"gguf-forge/remote"
+	"gguf-forge/tokenizer"
 )
 
 // Env is what a recipe needs from its surroundings.
@@ -32,13 +33,22 @@ type Plan struct {
 	Recipe   *Recipe
 	Sources  []PlanSource // by name
 	Choices  []quant.Choice
-	Artifact *Artifact // nil if there are Problems
+	Head     *corpus.Chosen // the rows of a pruned head and their coverage; nil: it is whole
+	Artifact *Artifact      // nil if there are Problems
 	Problems []error
 	Notes    []string
 
 	memory  int64
 	imatrix *quant.Imatrix
 	model   *remote.Model
+
+	// Of a recipe that prunes the head or trims the vocabulary:
+	whole           tokenizer.Vocabulary // of the model; the tokenizer itself is not kept, it is large
+	headReport      *HeadReport
+	trimmed         []uint32 // ids of the trimmed vocabulary; nil: it is whole
+	trimmedMetadata *gguf.Metadata
+
+	tensors []Tensor // of the model, after the recipe's stages, before they are encoded
 	extra   []remote.Source
 }
 
@@ -98,6 +108,11 @@ func (r *Recipe) Plan(ctx context.Context, env Env) (_ *Plan, err error) {
 	if err := p.openImatrix(ctx, env); err != nil {
 		return nil, err
 	}
+	if r.Head != nil {
+		if err := p.pruneHead(ctx, env); err != nil {
+			return nil, err
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.Sources)) {
 		if name != "model" && name != r.Quantize.Imatrix {
 			p.problem("source %s is not used", name)
@@ -127,48 +142,13 @@ func (r *Recipe) Plan(ctx context.Context, env Env) (_ *Plan, err error) {
 	return p, nil
 }
 
-// reference turns a source of the recipe into a model reference and the client that opens it.
-func (r *Recipe) reference(s SourceSpec, env Env) (remote.Reference, *remote.Client, error) {
-	client := env.Client
-	switch {
-	case s.Path != "":
-		path := s.Path
-		if r.Dir != "" && !filepath.IsAbs(path) {
-			path = filepath.Join(r.Dir, path)
-		}
-		return remote.Reference{Kind: remote.File, Path: path}, client, nil
-	case s.URL != "":
-		ref, err := remote.ParseReference(s.URL)
-		return ref, client, err
-	}
-	if s.Endpoint == "embedded" {
-		if env.Embedded == nil {
-			return remote.Reference{}, nil, fault.WithHint(fault.New(fault.BadInput, "this program was built without the embedded hub"),
-				"build it without the tag nodemo")
-		}
-		var err error
-		if client, err = env.Embedded(); err != nil {
-			return remote.Reference{}, nil, err
-		}
-	}
-	return remote.Reference{Kind: remote.Hub, Repo: s.Hub, Revision: cmp.Or(s.Revision, remote.DefaultRevision), File: s.File}, client, nil
-}
-
-// pinned returns the reference that a lock and forge.sources record. It depends on what is read, not on where from:
-// a hub file in the local cache has the same one as on the hub.
-func pinned(s SourceSpec, id remote.Identity) string {
-	switch {
-	case s.Hub != "":
-		return s.Hub + "@" + id.Commit + ":" + id.Path
-	case s.URL != "":
-		return id.URL
-	}
-	return s.Path
+func (r *Recipe) surroundings(env Env) remote.Surroundings {
+	return remote.Surroundings{Client: env.Client, Embedded: env.Embedded, Dir: r.Dir}
 }
 
 func (p *Plan) openModel(ctx context.Context, env Env) error {
 	spec := p.Recipe.Sources["model"]
-	ref, client, err := p.Recipe.reference(spec, env)
+	ref, client, err := spec.Resolve(p.Recipe.surroundings(env))
 	if err != nil {
 		return fmt.Errorf("source model: %w", err)
 	}
@@ -179,7 +159,7 @@ func (p *Plan) openModel(ctx context.Context, env Env) error {
 	for i, f := range p.model.Sources {
 		src.Size += f.Size()
 		if i == 0 {
-			src.Pinned = pinned(spec, f.Identity())
+			src.Pinned = spec.Pinned(f.Identity())
 		}
 	}
 	if len(p.model.Sources) == 1 {
@@ -193,6 +173,10 @@ func (p *Plan) openModel(ctx context.Context, env Env) error {
 	p.Sources = append(p.Sources, p.checkSource(spec, src))
 	if p.model.Format != "gguf" {
 		p.problem("source model is %s: only GGUF models can be built from yet", p.model.Format)
+		return nil
+	}
+	if p.tensors, err = storedAll(p.model); err != nil {
+		p.Problems = append(p.Problems, err)
 	}
 	return nil
 }
@@ -240,7 +224,7 @@ func (p *Plan) openImatrix(ctx context.Context, env Env) error {
 		return nil
 	}
 	spec := p.Recipe.Sources[name]
-	ref, client, err := p.Recipe.reference(spec, env)
+	ref, client, err := spec.Resolve(p.Recipe.surroundings(env))
 	if err != nil {
 		return fmt.Errorf("source %s: %w", name, err)
 	}
@@ -255,7 +239,7 @@ func (p *Plan) openImatrix(ctx context.Context, env Env) error {
 	}
 	sum := sha256.Sum256(data)
 	id := src.Identity()
-	s := PlanSource{Name: name, Pinned: pinned(spec, id), Size: src.Size(), SHA256: hex.EncodeToString(sum[:]), Unverified: spec.Unverified, Fetch: src.Size()}
+	s := PlanSource{Name: name, Pinned: spec.Pinned(id), Size: src.Size(), SHA256: hex.EncodeToString(sum[:]), Unverified: spec.Unverified, Fetch: src.Size()}
 	p.Sources = append(p.Sources, p.checkSource(spec, s))
 	if p.imatrix, err = quant.ReadImatrix(bytes.NewReader(data), int64(len(data))); err != nil {
 		return fmt.Errorf("source %s: %w", name, err)
@@ -275,6 +259,86 @@ func imatrixName(s SourceSpec) string {
 	return s.URL[strings.LastIndex(s.URL, "/")+1:]
 }
 
+// missingTokens is how many of the tokens that a head can't say are named for every held-out text.
+const missingTokens = 10
+
+// pruneHead chooses the rows of the head from the recipe's texts and takes them.
+func (p *Plan) pruneHead(ctx context.Context, env Env) error {
+	if p.model.Metadata == nil || len(p.Problems) > 0 {
+		return nil // there is no model to prune
+	}
+	t, err := tokenizer.FromGGUF(p.model.Metadata)
+	if err != nil {
+		return fmt.Errorf("source model: %w", err)
+	}
+	e := corpus.Env{Surroundings: p.Recipe.surroundings(env)}
+	if p.Head, err = p.Recipe.Head.Run(ctx, e, t, missingTokens); err != nil {
+		return fmt.Errorf("head: %w", err)
+	}
+	if err := p.Head.Err(); err != nil {
+		p.Problems = append(p.Problems, err)
+	}
+	for _, s := range slices.Concat(p.Recipe.Head.Corpora, p.Recipe.Head.HeldOut) {
+		if s.Unverified != "" {
+			p.note("text %s is unverified: %s", s.Name, s.Unverified)
+		}
+	}
+	p.whole = t.Vocabulary()
+	p.headReport = newHeadReport(p.Head, t)
+	if p.Recipe.Head.Trim {
+		err = p.trim(t)
+	} else {
+		p.tensors, err = pruneHead(p.tensors, p.Head.List, p.Recipe.Head.Pad)
+	}
+	if err != nil {
+		p.Problems = append(p.Problems, err)
+	}
+	return nil
+}
+
+// trim cuts the vocabulary to the head's ids and what merges need for them.
+func (p *Plan) trim(t *tokenizer.Tokenizer) (err error) {
+	ids := t.Closure(p.Head.List.IDs)
+	if added := len(ids) - len(p.Head.List.IDs); added > 0 {
+		p.note("the trimmed vocabulary has %d more ids, which merges, specials and bytes need: %s", added, sample(t, minus(ids, p.Head.List.IDs)))
+	}
+	if lost := t.Size() - len(ids); lost > 0 {
+		p.note("%d tokens are no longer one token, such as %s", lost, sample(t, minusAll(t.Size(), ids)))
+	}
+	p.trimmed = ids
+	p.tensors, p.trimmedMetadata, err = trimVocabulary(p.tensors, p.model.Metadata, t, ids)
+	return err
+}
+
+// sample prints the first few of ids as text.
+func sample(t *tokenizer.Tokenizer, ids []uint32) string {
+	var list []string
+	for _, id := range ids[:min(len(ids), missingTokens)] {
+		list = append(list, strconv.Quote(string(t.Piece(int32(id)))))
+	}
+	return strings.Join(list, " ")
+}
+
+// minus returns the ids that are in all and not in some; both ascend.
+func minus(all, some []uint32) []uint32 {
+	var rest []uint32
+	for _, id := range all {
+		if _, found := slices.BinarySearch(some, id); !found {
+			rest = append(rest, id)
+		}
+	}
+	return rest
+}
+
+// minusAll returns the ids below size that are not in some.
+func minusAll(size int, some []uint32) []uint32 {
+	all := make([]uint32, size)
+	for i := range all {
+		all[i] = uint32(i)
+	}
+	return minus(all, some)
+}
+
 // chooseTypes decides the type of every tensor and returns the nodes in output order.
 func (p *Plan) chooseTypes() []Tensor {
 	if p.model.Format != "gguf" {
@@ -285,11 +349,11 @@ func (p *Plan) chooseTypes() []Tensor {
 		p.Problems = append(p.Problems, err)
 		return nil
 	}
-	tensors := infos(p.model.Tensors)
+	order := infos(p.tensors)
 	if p.Recipe.Order != OrderSource {
-		quant.SortTensors(tensors)
+		quant.SortTensors(order)
 	}
-	choices, problems := opt.Choose(p.model.Metadata, tensors, p.imatrix)
+	choices, problems := opt.Choose(p.model.Metadata, order, p.imatrix)
 	p.Choices = choices
 	if p.Problems = append(p.Problems, problems...); len(problems) > 0 {
 		return nil
@@ -299,9 +363,11 @@ func (p *Plan) chooseTypes() []Tensor {
 			p.note("%s is already quantized (%s) and loses more by being encoded again as %s", c.Name, c.Source.Type, c.Type)
 		}
 	}
-	nodes, problems := nodes(p.model, choices)
-	p.Problems = append(p.Problems, problems...)
-	return nodes
+	list, err := encodeAll(p.tensors, choices)
+	if err != nil {
+		p.Problems = append(p.Problems, err)
+	}
+	return list
 }
 
 // policy translates the recipe's types.
@@ -343,12 +409,22 @@ func (p *Plan) metadata() (*gguf.Metadata, error) {
 	if err != nil {
 		return nil, err
 	}
-	meta, err := opt.EditMetadata(p.model.Metadata, infos(p.model.Tensors), p.imatrix)
+	meta := p.model.Metadata
+	if p.trimmed != nil {
+		meta = p.trimmedMetadata
+	}
+	meta, err = opt.EditMetadata(meta, infos(p.tensors), p.imatrix)
 	if err != nil {
 		return nil, err
 	}
 	if err := p.Recipe.Metadata.apply(meta, p.Recipe.Dir); err != nil {
 		return nil, err
+	}
+	if p.Head != nil {
+		setHead(meta, p.Head.List)
+	}
+	if p.trimmed != nil {
+		setTrim(meta, p.whole, p.trimmed)
 	}
 	if p.Recipe.Provenance == "none" {
 		return meta, nil
@@ -363,17 +439,19 @@ func (p *Plan) metadata() (*gguf.Metadata, error) {
 	return meta, nil
 }
 
-// countFetches sums what a stream of the whole artifact reads from the model's files: headers and tensor data.
+// countFetches sums what a stream of the whole artifact reads from the model's files: headers, tensor data, and the gaps that
+// are read to save requests.
 func (p *Plan) countFetches() {
 	var n int64
 	for _, h := range p.model.Shards {
 		n += h.DataStart
 	}
-	for _, t := range p.Artifact.tensors {
-		for _, r := range t.Needs(0, t.Info().Rows()) {
+	newStream(p.Artifact, nil, StreamOptions{Length: p.Artifact.Size(), Memory: p.memory}).batches(func(b *batch) bool {
+		for _, r := range b.reads {
 			n += r.Len
 		}
-	}
+		return true
+	})
 	for i := range p.Sources {
 		if p.Sources[i].Name == "model" {
 			p.Sources[i].Fetch = n

@@ -32,6 +32,7 @@ type Quantization struct {
 	Shards   []*Artifact // one, unless the source's shards are kept
 	Imatrix  *quant.Imatrix
 	model    *remote.Model
+	tensors  []Tensor // of the source, in its order
 	opt      QuantizeOptions
 	inSource map[string]int // shard of each source tensor
 }
@@ -55,6 +56,9 @@ func OpenQuantization(ctx context.Context, client *remote.Client, in remote.Refe
 		if err := q.openImatrix(ctx, client); err != nil {
 			return nil, err
 		}
+	}
+	if q.tensors, err = storedAll(q.model); err != nil {
+		return nil, err
 	}
 	var problems []error
 	if q.Choices, problems = opt.Choose(q.model.Metadata, q.order(), q.Imatrix); len(problems) > 0 {
@@ -83,12 +87,12 @@ func (q *Quantization) openImatrix(ctx context.Context, client *remote.Client) e
 
 // order returns the source's tensors in output order: by layer and name or, where shards are kept, as they lie in them.
 func (q *Quantization) order() []gguf.TensorInfo {
-	tensors := slices.Clone(q.model.Tensors)
 	if !q.opt.KeepSplit {
-		list := infos(tensors)
+		list := infos(q.tensors)
 		quant.SortTensors(list)
 		return list
 	}
+	tensors := slices.Clone(q.model.Tensors)
 	q.inSource = map[string]int{}
 	for _, t := range tensors {
 		q.inSource[t.Name] = slices.Index(q.model.Sources, t.Source)
@@ -99,18 +103,22 @@ func (q *Quantization) order() []gguf.TensorInfo {
 		}
 		return int(min(max(a.At-b.At, -1), 1))
 	})
-	return infos(tensors)
+	list := make([]gguf.TensorInfo, len(tensors))
+	for i, t := range tensors {
+		list[i] = t.TensorInfo
+	}
+	return list
 }
 
 // layOut makes the artifacts: a single one, or one for each shard of the source.
 func (q *Quantization) layOut() error {
-	meta, err := q.opt.EditMetadata(q.model.Metadata, infos(q.model.Tensors), q.Imatrix)
+	meta, err := q.opt.EditMetadata(q.model.Metadata, infos(q.tensors), q.Imatrix)
 	if err != nil {
 		return err
 	}
-	list, problems := nodes(q.model, q.Choices)
-	if len(problems) > 0 {
-		return errors.Join(problems...)
+	list, err := encodeAll(q.tensors, q.Choices)
+	if err != nil {
+		return err
 	}
 	count := 1
 	if q.opt.KeepSplit {
@@ -173,7 +181,7 @@ func (q *Quantization) Files(out string) []string {
 func (q *Quantization) Write(ctx context.Context, out string) ([]Result, error) {
 	files := q.Files(out)
 	for _, f := range files {
-		if err := q.refuseSource(f); err != nil {
+		if err := refuseSource(q.model, f); err != nil {
 			return nil, err
 		}
 	}
@@ -199,8 +207,8 @@ func (q *Quantization) Write(ctx context.Context, out string) ([]Result, error) 
 	return results, nil
 }
 
-// refuseSource fails if path is a file that is read.
-func (q *Quantization) refuseSource(path string) error {
+// refuseSource fails if path is a file that m is read from.
+func refuseSource(m *remote.Model, path string) error {
 	out, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -208,7 +216,7 @@ func (q *Quantization) refuseSource(path string) error {
 	if err != nil {
 		return fault.New(fault.BadInput, "%w", err)
 	}
-	for _, s := range q.model.Sources {
+	for _, s := range m.Sources {
 		id := s.Identity()
 		if in, err := os.Stat(id.Path); id.Kind == "file" && err == nil && os.SameFile(in, out) {
 			return fault.WithHint(fault.New(fault.Usage, "%s is both input and output", filepath.Clean(path)), "name another output file")

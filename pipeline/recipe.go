@@ -15,9 +15,11 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"gguf-forge/corpus"
 	"gguf-forge/gguf"
 	"gguf-forge/internal/fault"
 	"gguf-forge/quant"
+	"gguf-forge/remote"
 )
 
 // Recipe says how an artifact is made. It is read from YAML, strictly: unknown keys are errors.
@@ -26,6 +28,7 @@ type Recipe struct {
 	Description string                `yaml:"description,omitempty" json:"description,omitempty" jsonschema:"description=One line for the list of recipes"`
 	Sources     map[string]SourceSpec `yaml:"sources" json:"sources" jsonschema:"description=Files the artifact is made of; 'model' is the one whose tensors are taken"`
 	Quantize    QuantizeSpec          `yaml:"quantize" json:"quantize"`
+	Head        *HeadSpec             `yaml:"head,omitempty" json:"head,omitempty" jsonschema:"description=Keep only some rows of the output head"`
 	Metadata    MetadataSpec          `yaml:"metadata,omitempty" json:"metadata,omitempty"`
 	Order       Order                 `yaml:"order,omitempty" json:"order,omitempty" jsonschema:"enum=reference,enum=source,description=Tensor order: by layer and name as the reference quantizer writes it (default) or as in the source"`
 	Provenance  string                `yaml:"provenance,omitempty" json:"provenance,omitempty" jsonschema:"enum=none,description=none leaves out the forge.* keys"`
@@ -36,17 +39,10 @@ type Recipe struct {
 	Dir    string `yaml:"-" json:"-"` // where relative paths start; "" for an embedded recipe
 }
 
-// SourceSpec names a file: on a hub, at a URL or on disk.
+// SourceSpec declares a source: where it is and how it is pinned.
 type SourceSpec struct {
-	Hub        string `yaml:"hub,omitempty" json:"hub,omitempty" jsonschema:"description=Repository: organization/name"`
-	Revision   string `yaml:"revision,omitempty" json:"revision,omitempty" jsonschema:"description=Branch\\, tag or commit; default main"`
-	File       string `yaml:"file,omitempty" json:"file,omitempty" jsonschema:"description=Path inside the repository"`
-	Endpoint   string `yaml:"endpoint,omitempty" json:"endpoint,omitempty" jsonschema:"enum=embedded,description=embedded serves the file from the hub inside the program"`
-	URL        string `yaml:"url,omitempty" json:"url,omitempty"`
-	Path       string `yaml:"path,omitempty" json:"path,omitempty" jsonschema:"description=Local file; relative to the recipe's folder"`
-	Size       int64  `yaml:"size,omitempty" json:"size,omitempty" jsonschema:"description=Expected bytes"`
-	SHA256     string `yaml:"sha256,omitempty" json:"sha256,omitempty" jsonschema:"pattern=^[0-9a-f]{64}$,description=Expected SHA-256"`
-	Unverified string `yaml:"unverified,omitempty" json:"unverified,omitempty" jsonschema:"description=What of this entry was not checked against the hub; shown in every plan"`
+	remote.Place `yaml:",inline"`
+	Size         int64 `yaml:"size,omitempty" json:"size,omitempty" jsonschema:"description=Expected bytes"`
 }
 
 // QuantizeSpec says which type every tensor gets.
@@ -65,6 +61,13 @@ type OverrideSpec struct {
 	Match  string `yaml:"match" json:"match" jsonschema:"description=Tensor name without blk.N. and .weight; * stands for any characters"`
 	Layers string `yaml:"layers,omitempty" json:"layers,omitempty" jsonschema:"description=Layers as in 0-3\\, 7\\, 20-23; without it all layers and tensors outside layers"`
 	Type   string `yaml:"type" json:"type" jsonschema:"description=ggml type (q6_K)"`
+}
+
+// HeadSpec prunes the output head: the ids it keeps, the texts they are chosen from and those that coverage is measured on.
+type HeadSpec struct {
+	corpus.Choice `yaml:",inline"`
+	Trim          bool `yaml:"trim,omitempty" json:"trim,omitempty" jsonschema:"description=Cut embedding and tokenizer too\\, so that any engine loads the file; ids that merges need are added"`
+	Pad           int  `yaml:"pad,omitempty" json:"pad,omitempty" jsonschema:"description=Round the number of rows up to a multiple of this with rows of zeros; a selection rounds better by taking the next ids"`
 }
 
 // MetadataSpec changes the metadata of the artifact.
@@ -140,6 +143,17 @@ func (r *Recipe) check() []error {
 			fail("quantize.%s is %q, it can only be allow", key, a)
 		}
 	}
+	if r.Head != nil {
+		for _, err := range r.Head.Check() {
+			fail("head: %w", err)
+		}
+		if r.Head.Trim && r.Head.Pad != 0 {
+			fail("head: pad belongs to a pruned head, not to a trimmed vocabulary")
+		}
+		if r.Head.Pad < 0 || r.Head.Pad > maxPad {
+			fail("head.pad is %d, it can be up to %d", r.Head.Pad, maxPad)
+		}
+	}
 	if r.Order != "" && r.Order != OrderReference && r.Order != OrderSource {
 		fail("order is %q, it can be reference or source", r.Order)
 	}
@@ -157,30 +171,11 @@ func (r *Recipe) check() []error {
 	return bad
 }
 
-var sha256Pattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
-
 func (s SourceSpec) check() error {
-	kinds := 0
-	for _, v := range []string{s.Hub, s.URL, s.Path} {
-		if v != "" {
-			kinds++
-		}
-	}
-	switch {
-	case kinds != 1:
-		return errors.New("exactly one of hub, url and path is needed")
-	case s.Hub != "" && s.File == "":
-		return errors.New("hub needs a file")
-	case s.Hub == "" && (s.File != "" || s.Revision != "" || s.Endpoint != ""):
-		return errors.New("file, revision and endpoint belong to hub")
-	case s.Endpoint != "" && s.Endpoint != "embedded":
-		return fmt.Errorf("endpoint is %q, it can only be embedded", s.Endpoint)
-	case s.SHA256 != "" && !sha256Pattern.MatchString(s.SHA256):
-		return errors.New("sha256 must be 64 lower-case hex digits")
-	case s.Size < 0:
+	if s.Size < 0 {
 		return errors.New("size is negative")
 	}
-	return nil
+	return s.Place.Check()
 }
 
 var matchPattern = regexp.MustCompile(`^[A-Za-z0-9_.*]+$`)
@@ -204,6 +199,9 @@ func (o OverrideSpec) pattern() (string, error) {
 	}
 	return `^blk\.(` + strings.Join(numbers, "|") + `)\.` + name + `(\.weight)?$`, nil
 }
+
+// maxPad bounds the padding of a head: far more rows than any kernel takes at once.
+const maxPad = 4096
 
 // maxLayers bounds what a layer range can expand to.
 const maxLayers = 10000

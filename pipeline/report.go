@@ -7,9 +7,11 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"gguf-forge/corpus"
 	"gguf-forge/gguf"
 	"gguf-forge/internal/bytesize"
 	"gguf-forge/quant"
+	"gguf-forge/tokenizer"
 )
 
 // Report is what a plan says, for people and machines.
@@ -24,6 +26,7 @@ type Report struct {
 	PeakMemory    int64          `json:"peak_memory_bytes,omitempty"`
 	Groups        []GroupReport  `json:"groups,omitempty"`
 	Imatrix       *Coverage      `json:"imatrix,omitempty"`
+	Head          *HeadReport    `json:"head,omitempty"`
 	Notebook      map[string]any `json:"notebook,omitempty"`
 	Notes         []string       `json:"notes,omitempty"`
 	Problems      []string       `json:"problems,omitempty"`
@@ -57,6 +60,28 @@ type Coverage struct {
 	NoExperts []string `json:"experts_without_data,omitempty"`
 }
 
+// HeadReport is a pruned head: its rows and what they can say of held-out text.
+type HeadReport struct {
+	Rows       int          `json:"rows"`
+	Vocabulary int          `json:"vocabulary"`
+	SHA256     string       `json:"ids_sha256"`
+	Rule       string       `json:"rule,omitempty"`
+	Texts      []HeadedText `json:"heldout,omitempty"`
+}
+
+// HeadedText is the coverage of one held-out text, and the most frequent tokens that the head can't say.
+type HeadedText struct {
+	corpus.HeldOut
+	Missing []MissingToken `json:"missing,omitempty"`
+}
+
+// MissingToken is a token that the head can't say, as text.
+type MissingToken struct {
+	ID    uint32 `json:"id"`
+	Count uint64 `json:"count"`
+	Text  string `json:"text"`
+}
+
 // Report summarizes the plan.
 func (p *Plan) Report() Report {
 	r := Report{Recipe: p.Recipe.Name, Description: p.Recipe.Description, Notebook: p.Recipe.Notebook, Notes: p.Notes}
@@ -71,6 +96,7 @@ func (p *Plan) Report() Report {
 		r.Groups = groups(p)
 		r.Imatrix = p.coverage()
 	}
+	r.Head = p.headReport
 	if p.Artifact == nil {
 		return r
 	}
@@ -104,6 +130,18 @@ func groups(p *Plan) []GroupReport {
 		list[i].Bytes += size
 	}
 	return list
+}
+
+func newHeadReport(c *corpus.Chosen, t *tokenizer.Tokenizer) *HeadReport {
+	h := &HeadReport{Rows: len(c.List.IDs), Vocabulary: t.Size(), SHA256: c.List.Hash(), Rule: c.List.Rule}
+	for _, held := range c.HeldOut {
+		text := HeadedText{HeldOut: held}
+		for _, m := range held.Missing {
+			text.Missing = append(text.Missing, MissingToken{m.ID, m.Count, string(t.Piece(int32(m.ID)))})
+		}
+		h.Texts = append(h.Texts, text)
+	}
+	return h
 }
 
 func (p *Plan) coverage() *Coverage {
@@ -174,6 +212,16 @@ func (r Report) Text(w io.Writer) error {
 		}
 		for _, e := range c.NoExperts {
 			fmt.Fprintf(b, "  experts without data: %s\n", e)
+		}
+	}
+	if h := r.Head; h != nil {
+		fmt.Fprintf(b, "head: %d of %d rows (%s), ids %.12s…\n", h.Rows, h.Vocabulary, h.Rule, h.SHA256)
+		for _, t := range h.Texts {
+			fmt.Fprintf(b, "  coverage of %s: %.2f %% of %d tokens; missing most often:", t.Name, 100*t.Coverage.Share(), t.Coverage.Tokens)
+			for _, m := range t.Missing {
+				fmt.Fprintf(b, " %q %d", m.Text, m.Count)
+			}
+			b.WriteString("\n")
 		}
 	}
 	if r.Size > 0 {

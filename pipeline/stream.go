@@ -23,7 +23,7 @@ type StreamOptions struct {
 	Length   int64          // 0: to the end
 	Memory   int64          // budget for source bytes and output in flight; 0: DefaultMemory
 	Threads  int            // workers; 0: one per CPU
-	Fetches  int            // ranges in flight; 0: 8
+	Fetches  int            // ranges in flight; 0: 16
 	Progress func(Progress) // called from one goroutine after every write
 	Manifest *Manifest      // collects the hashes of a lock
 }
@@ -133,7 +133,9 @@ type batch struct {
 const (
 	minFetch = 256 << 10
 	maxFetch = 8 << 20
-	maxSlab  = 1 << 20
+	// More batches in flight than that would only take memory.
+	maxBatches = 10
+	maxSlab    = 1 << 20
 )
 
 func newStream(a *Artifact, w io.Writer, opt StreamOptions) *stream {
@@ -144,15 +146,13 @@ func newStream(a *Artifact, w io.Writer, opt StreamOptions) *stream {
 		opt.Threads = runtime.GOMAXPROCS(0)
 	}
 	if opt.Fetches <= 0 {
-		opt.Fetches = 8
+		opt.Fetches = 16
 	}
 	s := &stream{
 		a: a, opt: opt, end: opt.Offset + opt.Length, pos: opt.Offset, hash: sha256.New(),
 		budget: semaphore.NewWeighted(opt.Memory), total: opt.Memory,
-		fetch: min(max(opt.Memory/12, minFetch), maxFetch),
-		// More batches than that in flight would only take memory: every read and every worker has one, and there are
-		// some to spare.
-		ordered:  make(chan *batch, opt.Fetches+opt.Threads),
+		fetch:    min(max(opt.Memory/12, minFetch), maxFetch),
+		ordered:  make(chan *batch, maxBatches),
 		jobs:     make(chan *unit),
 		fetching: make(chan struct{}, opt.Fetches),
 	}
@@ -239,10 +239,10 @@ func (s *stream) batches(yield func(*batch) bool) {
 	}
 }
 
-// How many bytes are read in vain to save a request. Between the rows of a pruned head it is what takes about as long, at
-// 10 MB/s, as a request's share of a round trip; between tensors it is padding.
+// How many bytes are read in vain to save a request: between the rows of a pruned head one or two, which take no longer than a
+// request's share of a round trip; between tensors padding.
 const (
-	coalesceGap = 16 << 10
+	coalesceGap = 8 << 10
 	paddingGap  = 64
 )
 

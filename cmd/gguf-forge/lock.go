@@ -16,20 +16,11 @@ type lockCmd struct {
 
 func (c *lockCmd) Run(ctx context.Context, a *app) error {
 	c.limitMemory()
-	env, err := a.newEnvironment(int64(c.Mem))
-	if err != nil {
-		return err
-	}
-	defer env.Close()
-	data, err := recipes.Load(c.Name)
-	if err != nil {
-		return err
-	}
-	plan, err := planRecipe(ctx, env, data)
-	if err != nil {
-		return err
-	}
-	defer plan.Close()
+	return a.withPlan(ctx, c.Name, c.Mem, func(data recipes.Recipe, plan *pipeline.Plan) error { return c.write(ctx, a, data, plan) })
+}
+
+// write builds the recipe and writes its lock.
+func (c *lockCmd) write(ctx context.Context, a *app, data recipes.Recipe, plan *pipeline.Plan) error {
 	if err := plan.Err(); err != nil {
 		return err
 	}

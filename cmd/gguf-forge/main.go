@@ -33,6 +33,12 @@ type cli struct {
 	Info       infoCmd       `cmd:"" help:"Say what a GGUF file is and where its bytes are."`
 	Quantize   quantizeCmd   `cmd:"" help:"Quantize a GGUF model as llama-quantize does, byte for byte."`
 	Imatrix    imatrixCmd    `cmd:"" help:"Show or merge importance matrices."`
+	Tokens     tokensCmd     `cmd:"" help:"Encode a text into token ids, or decode ids."`
+	Recut      recutCmd      `cmd:"" help:"Cut the head of a finished model to the rows of an id list."`
+	Count      countCmd      `cmd:"" help:"Count the tokens of texts."`
+	Select     selectCmd     `cmd:"" help:"Choose the rows of a pruned head from token counts."`
+	Coverage   coverageCmd   `cmd:"" help:"Say how much of held-out text pruned heads can say."`
+	Corpus     corpusCmd     `cmd:"" help:"Fetch texts to choose ids from."`
 	Hash       hashCmd       `cmd:"" help:"Print or check the hashes of a GGUF file and its tensors."`
 	Version    versionCmd    `cmd:"" help:"Print the version, the reference it equals, and the kernels in use."`
 	Completion completionCmd `cmd:"" help:"Print the completion script of a shell."`

@@ -46,7 +46,12 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				return err
 			}
+			models, err := filepath.Abs("../../runtime/testdata")
+			if err != nil {
+				return err
+			}
 			env.Setenv("DEMO", demo)
+			env.Setenv("MODELS", models)
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("HF_HOME", filepath.Join(env.WorkDir, "hf"))
 			env.Setenv("HF_ENDPOINT", hub.Endpoint())

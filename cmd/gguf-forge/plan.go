@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"gguf-forge/internal/bytesize"
+	"gguf-forge/pipeline"
 	"gguf-forge/recipes"
 )
 
@@ -14,28 +15,16 @@ type planCmd struct {
 }
 
 func (c *planCmd) Run(ctx context.Context, a *app) error {
-	env, err := a.newEnvironment(int64(c.Mem))
-	if err != nil {
-		return err
-	}
-	defer env.Close()
-	data, err := recipes.Load(c.Name)
-	if err != nil {
-		return err
-	}
-	plan, err := planRecipe(ctx, env, data)
-	if err != nil {
-		return err
-	}
-	defer plan.Close()
-	report := plan.Report()
-	if c.JSON {
-		err = a.printJSON(report)
-	} else {
-		err = report.Text(a.stdout)
-	}
-	if err != nil {
-		return err
-	}
-	return plan.Err()
+	return a.withPlan(ctx, c.Name, c.Mem, func(_ recipes.Recipe, plan *pipeline.Plan) error {
+		var err error
+		if c.JSON {
+			err = a.printJSON(plan.Report())
+		} else {
+			err = plan.Report().Text(a.stdout)
+		}
+		if err != nil {
+			return err
+		}
+		return plan.Err()
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"gguf-forge/internal/bytesize"
 	"gguf-forge/internal/fault"
 	"gguf-forge/pipeline"
 	"gguf-forge/recipes"
@@ -29,20 +30,10 @@ func (c *recipeCmd) Run(ctx context.Context, a *app) error {
 			"pipe it somewhere, or write a file with -o FILE")
 	}
 	c.limitMemory()
-	env, err := a.newEnvironment(int64(c.Mem))
-	if err != nil {
-		return err
-	}
-	defer env.Close()
-	data, err := recipes.Load(c.Name)
-	if err != nil {
-		return err
-	}
-	plan, err := planRecipe(ctx, env, data)
-	if err != nil {
-		return err
-	}
-	defer plan.Close()
+	return a.withPlan(ctx, c.Name, c.Mem, func(data recipes.Recipe, plan *pipeline.Plan) error { return c.build(ctx, a, data, plan) })
+}
+
+func (c *recipeCmd) build(ctx context.Context, a *app, data recipes.Recipe, plan *pipeline.Plan) (err error) {
 	if err := plan.Err(); err != nil {
 		return err
 	}
@@ -74,6 +65,25 @@ func joinHints(hints ...string) string {
 		}
 	}
 	return strings.Join(list, "; ")
+}
+
+// withPlan loads a recipe, plans it, and hands it to use.
+func (a *app) withPlan(ctx context.Context, name string, memory bytesize.Size, use func(data recipes.Recipe, plan *pipeline.Plan) error) error {
+	env, err := a.newEnvironment(int64(memory))
+	if err != nil {
+		return err
+	}
+	defer env.Close()
+	data, err := recipes.Load(name)
+	if err != nil {
+		return err
+	}
+	plan, err := planRecipe(ctx, env, data)
+	if err != nil {
+		return err
+	}
+	defer plan.Close()
+	return use(data, plan)
 }
 
 // planRecipe reads a recipe and the headers of its sources.

@@ -133,26 +133,58 @@ func metadata() *gguf.Metadata {
 	m.Put(arch+".rope.freq_base", gguf.Float32Value(1e7))
 	m.Put("tokenizer.ggml.model", gguf.StringValue("gpt2"))
 	m.Put("tokenizer.ggml.pre", gguf.StringValue("qwen35"))
-	m.Put("tokenizer.ggml.tokens", texts(vocab, "t%06d"))
-	types := gguf.Value{Type: gguf.Array, Elem: gguf.Int32, Len: vocab}
-	for range vocab {
-		types.Raw = append(types.Raw, 1, 0, 0, 0)
-	}
+	tokens, types, pairs := vocabulary()
+	m.Put("tokenizer.ggml.tokens", tokens)
 	m.Put("tokenizer.ggml.token_type", types)
-	m.Put("tokenizer.ggml.merges", texts(merges, "t %08d"))
+	m.Put("tokenizer.ggml.merges", pairs)
+	m.Put("tokenizer.ggml.eos_token_id", gguf.Uint32Value(vocab-1))
 	return m
 }
 
-// texts returns an array of n strings without holding them twice.
-func texts(n int, format string) gguf.Value {
-	v := gguf.Value{Type: gguf.Array, Elem: gguf.String, Len: n}
-	for i := range n {
-		at := len(v.Raw)
-		v.Raw = binary.LittleEndian.AppendUint64(v.Raw, 0)
-		v.Raw = fmt.Appendf(v.Raw, format, i)
-		binary.LittleEndian.PutUint64(v.Raw[at:], uint64(len(v.Raw)-at-8))
+// vocabulary returns the token list, token types and merges of a byte-level BPE of Qwen3.5's size: the bytes, every pair of bytes, many
+// triples that begin with a pair, and special tokens.
+func vocabulary() (tokens, types, pairs gguf.Value) {
+	list := make([]string, 0, vocab)
+	merge := make([]string, 0, merges)
+	for b := range 256 {
+		list = append(list, string(byteRune(b)))
 	}
-	return v
+	add := func(left, right string) {
+		list = append(list, left+right)
+		merge = append(merge, left+" "+right)
+	}
+	for i := range 256 * 256 {
+		add(list[i/256], list[i%256])
+	}
+	for i := 0; len(merge) < merges; i++ {
+		add(list[256+i%(256*256)], list['a'+i/(256*256)])
+	}
+	types = gguf.Value{Type: gguf.Array, Elem: gguf.Int32, Len: vocab}
+	for i := range vocab {
+		kind := byte(1) // normal
+		if i >= len(list) {
+			list = append(list, fmt.Sprintf("<|special_%d|>", i))
+			kind = 3 // control
+		}
+		types.Raw = append(types.Raw, kind, 0, 0, 0)
+	}
+	return gguf.StringsValue(list), types, gguf.StringsValue(merge)
+}
+
+// byteRune is the character that stands for a byte in the token list of a byte-level BPE: itself where it is printable, else
+// the next free one from 256 on.
+func byteRune(b int) rune {
+	printable := func(b int) bool { return b >= '!' && b <= '~' || b >= 0xa1 && b <= 0xac || b >= 0xae && b <= 0xff }
+	if printable(b) {
+		return rune(b)
+	}
+	n := rune(256)
+	for i := range b {
+		if !printable(i) {
+			n++
+		}
+	}
+	return n
 }
 
 func tensors() []gguf.TensorInfo {
