@@ -293,6 +293,9 @@ func (d *definition) newModel(p *pipeline) (*model, error) {
 		m.merged = make([]int32, len(d.merges))
 		for rank, g := range d.merges {
 			m.merged[rank] = g.Result
+			if d.hidden(g.Result, p) {
+				continue
+			}
 			m.pairs.put(g.Left, g.Right, uint32(rank), p.lastMerge)
 		}
 	}
@@ -301,11 +304,11 @@ func (d *definition) newModel(p *pipeline) (*model, error) {
 			m.bytes[b] = d.index.find(&d.texts, alphabet[b])
 		}
 		if p.whole {
-			return m, m.setKeys(d, func(dst, text []byte) ([]byte, bool) { return fromAlphabet(dst, text) })
+			return m, m.setKeys(d, p, func(dst, text []byte) ([]byte, bool) { return fromAlphabet(dst, text) })
 		}
 		return m, nil
 	}
-	if err := m.setKeys(d, d.canonical(p)); err != nil {
+	if err := m.setKeys(d, p, d.canonical(p)); err != nil {
 		return nil, err
 	}
 	for c := range m.ascii {
@@ -356,15 +359,25 @@ func appendReplaced(dst, text, old []byte, new byte) []byte {
 	}
 }
 
+// hidden reports whether merges can't make a token: an added one that the model of a tokenizer.json doesn't list, and as
+// llama.cpp one that a GGUF file has with spaces, which are no spaces of a text.
+func (d *definition) hidden(id int32, p *pipeline) bool {
+	if d.json == nil {
+		return false
+	}
+	_, spaced := d.json.spaced[id]
+	return !d.json.listed[id] || spaced && p.norm.input != inputStrict
+}
+
 // setKeys fills keys and index. Two tokens may not have one key.
-func (m *model) setKeys(d *definition, key func(dst, text []byte) ([]byte, bool)) error {
+func (m *model) setKeys(d *definition, p *pipeline, key func(dst, text []byte) ([]byte, bool)) error {
 	n := d.texts.len()
 	m.keys = newTexts(n, len(d.texts.blob))
 	m.index = newIndex(n)
 	for id := range int32(n) {
 		start := len(m.keys.blob)
 		blob, ok := m.keys.blob, false
-		if d.json == nil || d.json.inModel(id) {
+		if !d.hidden(id, p) {
 			blob, ok = key(m.keys.blob, d.texts.at(id))
 		}
 		if !ok {

@@ -197,6 +197,7 @@ func TestJSONFaults(t *testing.T) {
 		{"bad escape", []byte(`{"model": {"vocab": {"\q": 1}}}`), "escape"},
 		{"bad pair", []byte(`{"model": {"vocab": {"a" 1}}}`), "':' expected"},
 		{"bad list", []byte(`{"pre_tokenizer": {"type": "ByteLevel"}, "model": {"merges": ["a a" "c d"], "vocab": {"a": 0, "aa": 1}}}`), "comma"},
+		{"invalid UTF-8", []byte("{\"model\": {\"vocab\": {\"a\xc2b\": 1}}}"), "not valid UTF-8"},
 		{"control character", []byte("{\"model\": {\"vocab\": {\"a\nb\": 1}}}"), "control character"},
 	} {
 		tok, err := FromJSON(c.data, nil)
@@ -241,16 +242,21 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-// FuzzLlama2C wants no panic.
+// FuzzLlama2C appends anything to the tokens that every file has, and wants no panic.
 func FuzzLlama2C(f *testing.F) {
-	f.Add(smallBin(), []byte("the \xff"))
-	f.Fuzz(func(t *testing.T, data, text []byte) {
-		tok, err := FromLlama2C(data, 0)
+	base := encodeBin(binTokens()[:llama2cFirst])
+	base[0] = 0xff // no token is too long
+	f.Add(encodeBin(binTokens())[len(base):], []byte("the \xff"))
+	f.Add([]byte("\x00\x00\x80\x3f\x01\x00\x00\x00a"), []byte("a"))
+	f.Fuzz(func(t *testing.T, tail, text []byte) {
+		tok, err := FromLlama2C(append(slices.Clone(base), tail...), 0)
 		if err != nil {
 			return
 		}
-		if _, err := tok.Encode(nil, text, EncodeOptions{}); err != nil {
+		ids, err := tok.Encode(nil, text, EncodeOptions{})
+		if err != nil {
 			t.Fatal(err)
 		}
+		tok.Decode(nil, ids, DecodeOptions{})
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"unicode/utf8"
 
 	"gguf-forge/internal/fault"
 )
@@ -50,8 +51,6 @@ type addedToken struct {
 	Special    bool
 }
 
-func (j *jsonPipeline) inModel(id int32) bool { return j.listed[id] }
-
 // jsonModel is the model object, its lists not yet read.
 type jsonModel struct {
 	Type         string
@@ -80,6 +79,9 @@ func readJSON(data, config []byte) (*definition, error) {
 	found := false
 	if r.peek() != '{' {
 		return nil, notTokenizer(fault.New(fault.BadInput, "no JSON object"))
+	}
+	if !utf8.Valid(r.data) {
+		return nil, notTokenizer(fault.New(fault.BadInput, "it is not valid UTF-8"))
 	}
 	r.object(func(key []byte) {
 		if string(key) != "model" {

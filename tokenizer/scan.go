@@ -32,9 +32,9 @@ const (
 	isLetter                   // \p{L}
 )
 
-// expressions of the families, by the names under which families.go lists them.
+// The expressions that have a scanner, as vocabularies write them. The last three are descriptions: of two stages, and of
+// what llama.cpp makes of letters with and without case.
 const (
-	// gpt2Expression: 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 	gpt2Expression = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
 	contractions    = `(?i:'s|'t|'re|'ve|'m|'ll|'d)`
