@@ -70,6 +70,44 @@ func TestWeighBounds(t *testing.T) {
 	})
 }
 
+func TestMulBounds(t *testing.T) {
+	kerneltest.ForEach(t, func(t *testing.T) {
+		r := newFloats(8)
+		g := newGuards(t, 2, 1<<16)
+		for _, w := range allWeights() {
+			for _, n := range []int{256, 512} {
+				a := r.vectors(w, 9, n)
+				for _, count := range []int{1, 3, 4, 5, 8, 11, 16, 17} {
+					weights := r.rows(w, count, n)
+					for _, vectors := range []int{1, 4, 9} {
+						g.each(func(at func(i, size int) []byte) {
+							rows, out := at(0, len(weights)), asFloats(at(1, 4*count*vectors))
+							copy(rows, weights)
+							kernels.Mul(out, count, w, rows, a.Range(0, vectors))
+						})
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestExpBounds(t *testing.T) {
+	kerneltest.ForEach(t, func(t *testing.T) {
+		g := newGuards(t, 3, 4*100)
+		for n := range 70 {
+			g.each(func(at func(i, size int) []byte) {
+				x, y := asFloats(at(0, 4*n)), asFloats(at(1, 4*n))
+				kernels.ExpSum(x, 1, 0)
+				kernels.SiluMul(x, y)
+				kernels.Max(x)
+				kernels.AddRows(x, y[:min(n, 1)], kernels.F32, at(2, 4*n*min(n, 1)))
+				kernels.AddRows(x, y[:min(n, 2)], kernels.F16, at(2, 2*n*min(n, 2)))
+			})
+		}
+	})
+}
+
 // guards are pieces of memory with an unmapped page on either side: a byte read or written outside faults.
 type guards [][]byte
 

@@ -3,6 +3,7 @@ package kernels_test
 import (
 	"bufio"
 	"encoding/binary"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -79,43 +80,62 @@ func TestEncodings(t *testing.T) {
 		"amd64": {"elf64-x86-64", " #"},
 		"arm64": {"elf64-littleaarch64", " //"},
 	} {
-		for _, f := range generatedFunctions(t, goarch) {
-			t.Run(f.name, func(t *testing.T) {
-				in, object := filepath.Join(t.TempDir(), "code"), filepath.Join(t.TempDir(), "code.o")
-				if err := os.WriteFile(in, f.code, 0o600); err != nil {
-					t.Fatal(err)
+		// All functions in one piece, since starting the tools takes longer than their work.
+		functions := generatedFunctions(t, goarch)
+		var code []byte
+		for _, f := range functions {
+			code = append(code, f.code...)
+		}
+		in, object := filepath.Join(t.TempDir(), "code"), filepath.Join(t.TempDir(), "code.o")
+		if err := os.WriteFile(in, code, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command(objcopy, "-I", "binary", "-O", format[0], "--rename-section=.data=.text,code", "--strip-all", in, object).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		out, err := exec.Command(objdump, "-d", "--mattr=+all", "--no-show-raw-insn", "--no-leading-addr", object).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for l := range strings.SplitSeq(string(out), "\n") {
+			l, _, _ = strings.Cut(strings.ReplaceAll(l, "\t", " "), format[1])
+			if l = strings.Join(strings.Fields(l), " "); l != "" && !strings.HasSuffix(l, ":") && !strings.Contains(l, "file format") {
+				got = append(got, l)
+			}
+		}
+		start := 0 // of a function, in bytes
+		for _, f := range functions {
+			if len(got) < len(f.comments) {
+				t.Fatalf("%s: %s has %d instructions, %d comments", f.file, f.name, len(got), len(f.comments))
+			}
+			for i, want := range f.comments {
+				if plain(got[i], start) != plain(want, 0) {
+					t.Fatalf("%s: instruction %d of %s is %q, the comment says %q", f.file, i, f.name, got[i], want)
 				}
-				if out, err := exec.Command(objcopy, "-I", "binary", "-O", format[0], "--rename-section=.data=.text,code", "--strip-all", in, object).CombinedOutput(); err != nil {
-					t.Fatalf("%v\n%s", err, out)
-				}
-				out, err := exec.Command(objdump, "-d", "--mattr=+all", "--no-show-raw-insn", "--no-leading-addr", object).Output()
-				if err != nil {
-					t.Fatal(err)
-				}
-				var got []string
-				for l := range strings.SplitSeq(string(out), "\n") {
-					l, _, _ = strings.Cut(strings.ReplaceAll(l, "\t", " "), format[1])
-					if l = strings.Join(strings.Fields(l), " "); l != "" && !strings.HasSuffix(l, ":") && !strings.Contains(l, "file format") {
-						got = append(got, l)
-					}
-				}
-				if len(got) != len(f.comments) {
-					t.Fatalf("%s: %d instructions, %d comments", f.file, len(got), len(f.comments))
-				}
-				for i, want := range f.comments {
-					if plain(got[i]) != plain(want) {
-						t.Errorf("%s: instruction %d is %q, the comment says %q", f.file, i, got[i], want)
-					}
-				}
-			})
+			}
+			got = got[len(f.comments):]
+			start += len(f.code)
+		}
+		if len(got) != 0 {
+			t.Errorf("%s: %d instructions without comments", goarch, len(got))
 		}
 	}
 }
 
-var symbol = regexp.MustCompile(` <[^>]*>`)
+var symbol = regexp.MustCompile(`(0x[0-9a-f]+) <[^>]*>`)
 
-// plain drops the names of jump targets, which the bare code does not have.
-func plain(instruction string) string { return symbol.ReplaceAllString(instruction, "") }
+// plain makes jump targets relative to the start of the function, and drops their names, which the bare code does not have.
+func plain(instruction string, start int) string {
+	return symbol.ReplaceAllStringFunc(instruction, func(s string) string {
+		target, _, _ := strings.Cut(s, " ")
+		v, err := strconv.ParseInt(target, 0, 64)
+		if err != nil {
+			return s
+		}
+		return fmt.Sprintf("%#x", v-int64(start))
+	})
+}
 
 // tool returns the path of a program. Without it the test is skipped, unless FORGE_REQUIRE_TOOLS=1 says that this
 // is a failure.
@@ -134,12 +154,19 @@ func tool(t *testing.T, name string) string {
 // foreign matches what a function of the instruction set its name ends with must not contain. The
 // registers and masks of AVX-512 are enough: its other instructions need them in our code.
 var foreign = map[string]*regexp.Regexp{
-	"AVX2":   regexp.MustCompile(`zmm|%k[0-7]|[xy]mm(1[6-9]|2[0-9]|3[01])|^vpternlog|^vp?dp|^vfn?m`),
-	"AVX512": regexp.MustCompile(`^vp?dp|^vfn?m|%tmm`),
-	"NEON":   regexp.MustCompile(`^[su]dot|^[su]mmla|^usdot|^bf|\.[48]h, .*fm|\bz[0-9]|\bp[0-9]|^f(n?m(add|sub)|ml[as])`),
+	"AVX2":       regexp.MustCompile(`zmm|%k[0-7]|[xy]mm(1[6-9]|2[0-9]|3[01])|^vpternlog|^vp?dp`),
+	"AVX512":     regexp.MustCompile(`^vp?dp|%tmm`),
+	"AVX512VNNI": regexp.MustCompile(`^vdpbf|%tmm`),
+	"NEON":       regexp.MustCompile(`^[su]dot|^[su]mmla|^usdot|^bf|\.[48]h, .*fm|\bz[0-9]|\bp[0-9]`),
+	"I8MM":       regexp.MustCompile(`^bf|\.[48]h, .*fm|\bz[0-9]|\bp[0-9]`),
+	"DOTPROD":    regexp.MustCompile(`^[su]mmla|^usdot|^bf|\.[48]h, .*fm|\bz[0-9]|\bp[0-9]`),
 }
 
-// The end of a function's name is a claim about the instruction set it needs, and none fuses products and sums.
+// fused matches instructions that round a product and a sum only once.
+var fused = regexp.MustCompile(`^vfn?m|^f(n?m(add|sub)|ml[as])`)
+
+// The end of a function's name is a claim about the instruction set it needs. None fuses products and sums, but those whose
+// products are exact.
 func TestInstructionSets(t *testing.T) {
 	for _, goarch := range []string{"amd64", "arm64"} {
 		for _, f := range generatedFunctions(t, goarch) {
@@ -149,7 +176,7 @@ func TestInstructionSets(t *testing.T) {
 				continue
 			}
 			for _, c := range f.comments {
-				if foreign[set].MatchString(c) {
+				if foreign[set].MatchString(c) || fused.MatchString(c) && f.name != "dotF16"+set && f.name != "dotPairF16"+set {
 					t.Errorf("%s: %s has %q", f.file, f.name, c)
 				}
 			}

@@ -11,6 +11,10 @@
 #include <arm_neon.h>
 #endif
 
+// In this calling convention no register has to be saved; the generator knows where the argument is then.
+#define ENTRY __attribute__((preserve_none))
+#define INLINE static inline __attribute__((always_inline, unused))
+
 typedef float V __attribute__((ext_vector_type(LANES)));
 typedef int32_t I __attribute__((ext_vector_type(LANES)));
 typedef float V4 __attribute__((ext_vector_type(4)));
@@ -27,6 +31,23 @@ static inline __attribute__((always_inline)) V splat_bits(int32_t b) {
 
 static inline V load(const float *p) { return *(const Vu *)p; }
 static inline void store(float *p, V v) { *(Vu *)p = v; }
+
+#if LANES == 16 && (defined(__F16C__) || defined(__ARM_NEON))
+// load_halves gives 16 IEEE halves as floats.
+INLINE V load_halves(const uint8_t *p) {
+  V v;
+#if defined(__AVX512F__)
+  v = (V)_mm512_cvtph_ps(*(const __m256i_u *)p);
+#elif defined(__AVX2__)
+  v.lo = (__m256)_mm256_cvtph_ps(*(const __m128i_u *)p), v.hi = (__m256)_mm256_cvtph_ps(*(const __m128i_u *)(p + 16));
+#else
+  float16x8_t a = (float16x8_t)vld1q_u16((const uint16_t *)p), b = (float16x8_t)vld1q_u16((const uint16_t *)(p + 16));
+  v.lo.lo = (V4)vcvt_f32_f16(vget_low_f16(a)), v.lo.hi = (V4)vcvt_high_f32_f16(a);
+  v.hi.lo = (V4)vcvt_f32_f16(vget_low_f16(b)), v.hi.hi = (V4)vcvt_high_f32_f16(b);
+#endif
+  return v;
+}
+#endif
 
 // store_bytes stores integers of 0 to 255 as bytes.
 static inline __attribute__((always_inline)) void store_bytes(uint8_t *p, I v) {
