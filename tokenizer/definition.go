@@ -362,11 +362,11 @@ func appendReplaced(dst, text, old []byte, new byte) []byte {
 // hidden reports whether merges can't make a token: an added one that the model of a tokenizer.json doesn't list, and as
 // llama.cpp one that a GGUF file has with spaces, which are no spaces of a text.
 func (d *definition) hidden(id int32, p *pipeline) bool {
-	if d.json == nil {
+	if d.json == nil || d.json.listed[id] && p.norm.input == inputStrict {
 		return false
 	}
 	_, spaced := d.json.spaced[id]
-	return !d.json.listed[id] || spaced && p.norm.input != inputStrict
+	return spaced || !d.json.listed[id]
 }
 
 // setKeys fills keys and index. Two tokens may not have one key.

@@ -39,6 +39,8 @@ type cli struct {
 	Select     selectCmd     `cmd:"" help:"Choose the rows of a pruned head from token counts."`
 	Coverage   coverageCmd   `cmd:"" help:"Say how much of held-out text pruned heads can say."`
 	Corpus     corpusCmd     `cmd:"" help:"Fetch texts to choose ids from."`
+	Run        runCmd        `cmd:"" help:"Continue a text or a list of token ids with a model."`
+	Logits     logitsCmd     `cmd:"" help:"Print what a model computes for a list of token ids."`
 	Hash       hashCmd       `cmd:"" help:"Print or check the hashes of a GGUF file and its tensors."`
 	Version    versionCmd    `cmd:"" help:"Print the version, the reference it equals, and the kernels in use."`
 	Completion completionCmd `cmd:"" help:"Print the completion script of a shell."`
